@@ -73,6 +73,11 @@ class Chunk(BaseModel):
     end_char: int = 0
 
 
+def inherited_metadata(document: Document) -> dict[str, Any]:
+    """Give the metadata that every chunk of a document carries: the document's own, and its source."""
+    return {**document.metadata, "source": document.source}
+
+
 class SearchResult(BaseModel):
     """One hit of a search.
 

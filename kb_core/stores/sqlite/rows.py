@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from kb_core.documents import Chunk, Document, text_hash
+from kb_core.documents import Chunk, text_hash
 from kb_core.metadata import decode_metadata, encode_metadata
 from kb_core.protocols import DocumentInfo, DocumentWrite, Vectors
 
 CHUNK_COLUMNS = "c.id, d.id, c.content, c.position, c.start_char, c.end_char, d.source, d.metadata, c.extra"
 """What `chunk_from_row` reads, with `chunks AS c` joined to `documents AS d`."""
-
-
-def inherited_metadata(document: Document) -> dict[str, Any]:
-    """Give the metadata that every chunk of a document carries: the document's own, and its source."""
-    return {**document.metadata, "source": document.source}
 
 
 def extra_of(chunk: Chunk, inherited: Mapping[str, Any]) -> str | None:

@@ -22,10 +22,12 @@ _COUNTS = {
     "pending": "SELECT count(*) FROM chunks WHERE embedding IS NULL",
 }
 _PENDING = "SELECT content FROM chunks WHERE embedding IS NULL GROUP BY text_hash"
-_UNEMBEDDED = (
-    "SELECT content FROM chunks AS c WHERE NOT EXISTS "
-    "(SELECT 1 FROM embeddings AS e JOIN models AS m ON m.key = e.model WHERE m.fingerprint = ? AND e.text_hash = c.text_hash) GROUP BY text_hash"
-)
+_UNEMBEDDED = """
+SELECT content FROM chunks AS c WHERE NOT EXISTS (
+    SELECT 1 FROM embeddings AS e JOIN models AS m ON m.key = e.model
+    WHERE m.fingerprint = ? AND e.text_hash = c.text_hash
+) GROUP BY text_hash
+"""
 _DELETED = "SELECT id FROM tombstones WHERE revision > ? ORDER BY id"
 _JOINED = "FROM chunks AS c JOIN documents AS d ON d.key = c.document"
 _CHANGED = f"SELECT {rows.CHUNK_COLUMNS} {_JOINED} WHERE c.revision > ? ORDER BY c.key"

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kb_core.documents import text_hash
+from kb_core.documents import inherited_metadata, text_hash
 from kb_core.protocols import DocumentWrite, Vectors
 from kb_core.stores.sqlite import rows
 
@@ -95,7 +95,7 @@ class Commit:
             former = self._chunk_rows(document)
             self._delete(former.keys() - {chunk.id for chunk in write.chunks})
             former = {} if is_relabelled else former
-        inherited = rows.inherited_metadata(write.document)
+        inherited = inherited_metadata(write.document)
         for chunk in write.chunks:
             row = rows.chunk_row(chunk, inherited)
             embedding = self._embedding(row[4])
