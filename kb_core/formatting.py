@@ -38,6 +38,11 @@ class SearchText(str):
         return type(self), (str(self), self.results)
 
 
+def score_prefix(score: float) -> str:
+    """Give what stands before the text of a hit: `[Score: 0.700] `, three digits, whatever the `score_type`."""
+    return f"[Score: {score:.3f}] "
+
+
 def format_result(result: SearchResult, metadata_keys: Sequence[str] = ()) -> str:
     """Format one hit: `[Score: 0.700] <content>`.
 
@@ -46,7 +51,7 @@ def format_result(result: SearchResult, metadata_keys: Sequence[str] = ()) -> st
         metadata_keys: Metadata to show below the text, as in `(source: policy.md, page: 3)`; keys that the chunk lacks
             are left out.
     """
-    line = f"[Score: {result.score:.3f}] {result.chunk.content}"
+    line = score_prefix(result.score) + result.chunk.content
     if not metadata_keys:
         return line
     metadata = json_safe_metadata(result.chunk.metadata)

@@ -1,7 +1,7 @@
 """LocalKB: a knowledge base in this process, on SQLite, FAISS and BM25; no server."""
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from kb_core.identity import settings_of
 from kb_core.ingest import Ingest
 from kb_core.opening import Place, Stores, check_name, home
 from kb_core.parts import assemble
-from kb_core.protocols import DocumentInfo, KeywordStore, MetadataStore, VectorStore
+from kb_core.protocols import DocumentInfo, KeywordStore, MetadataStore, Neighbours, VectorStore
 from kb_core.retrieval import Request, request_of
 from kb_core.settings import KEEP, Keep, given_settings
 from kb_core.threads import async_twin
@@ -245,6 +245,7 @@ class LocalKB:
         alpha: float | None = None,
         where: Mapping[str, Any] | None = None,
         min_score: float | None = None,
+        vector_query: Sequence[str] | Sequence[float] | None = None,
     ) -> list[SearchResult]:
         """Rank chunks for a query, best first, ties by chunk id. See `KnowledgeBase.search`.
 
@@ -258,7 +259,8 @@ class LocalKB:
             EmbedderMismatchError: The chunks were embedded with another embedder.
             StoreError: A store is damaged beyond what can be rebuilt, or closed.
         """
-        given = {"search_type": search_type, "alpha": alpha, "where": where, "min_score": min_score}
+        given: dict[str, Any] = {"search_type": search_type, "alpha": alpha, "where": where, "min_score": min_score}
+        given["vector_query"] = vector_query
         return self._retriever.search(self._request(query, top_k, given))
 
     def explain(
@@ -273,7 +275,7 @@ class LocalKB:
     ) -> list[Explanation]:
         """Search, and say of each hit how its score came about: raw scores, what they count, weights.
 
-        Arguments and errors as in `search`; the hits are the same ones.
+        Arguments and errors as in `search`, which gives the same hits; there is no `vector_query`.
         """
         given = {"search_type": search_type, "alpha": alpha, "where": where, "min_score": min_score}
         return self._retriever.explain(self._request(query, top_k, given))
@@ -302,6 +304,10 @@ class LocalKB:
         """Give a chunk, or None."""
         found = self._truth.get_chunks([chunk_id])
         return found[0] if found else None
+
+    def neighbours(self, chunk_ids: Sequence[str]) -> dict[str, Neighbours]:
+        """Map chunk ids to the ids of the chunks before and after each in its document; unknown ids are left out."""
+        return self._truth.neighbours(chunk_ids)
 
     # -- changing
 
@@ -403,6 +409,7 @@ class LocalKB:
     aget_document = async_twin(get_document)
     achunks = async_twin(chunks)
     aget_chunk = async_twin(get_chunk)
+    aneighbours = async_twin(neighbours)
     aupdate = async_twin(update)
     adelete = async_twin(delete)
     adelete_document = async_twin(delete_document)

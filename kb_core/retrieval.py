@@ -1,17 +1,19 @@
 """The way out: a query, scored by two matchers side by side, fused into one ranking of chunks."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from kb_core.documents import Chunk, SearchResult, clean_text
 from kb_core.explanation import Explanation, explanations
 from kb_core.filters import Filter, parse_filter
 from kb_core.fusion import Fused, FusionName, check_alpha, fuse
 from kb_core.identity import EmbedderSlot
-from kb_core.protocols import Hit, MetadataStore, Selection, Vectors
+from kb_core.protocols import Embedder, Hit, MetadataStore, Selection, Vectors, check_top_k
 from kb_core.threads import MATCHERS
 from kb_core.views import Views
 
@@ -35,13 +37,7 @@ class Request:
     fusion: FusionName
     where: Filter | None
     min_score: float | None
-
-
-def check_top_k(top_k: object) -> int:
-    """Give a usable `top_k`, or raise `ValueError`."""
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-        raise ValueError(f"top_k must be a whole number, 0 or more, got {top_k!r}")
-    return top_k
+    vector_query: tuple[str, ...] | Vectors | None = None
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
@@ -57,6 +53,23 @@ def check_query(query: object) -> str:
     if not isinstance(query, str):
         raise TypeError(f"query must be a str, got {type(query).__name__}")
     return clean_text(query).strip()
+
+
+def check_vector_query(given: object) -> tuple[str, ...] | Vectors | None:
+    """Give texts, or a vector (d,) of finite float32; or raise `TypeError` or `ValueError`."""
+    if given is None:
+        return None
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray) or not len(given):
+        raise TypeError(f"vector_query must be a list of texts or one vector, got {type(given).__name__}")
+    if all(isinstance(value, str) for value in given):
+        return tuple(map(check_query, given))
+    try:
+        vector = np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        raise TypeError("vector_query must hold texts alone or numbers alone") from None
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise ValueError(f"vector_query must be one vector of finite numbers, got the shape {vector.shape}")
+    return vector
 
 
 class Retriever:
@@ -86,29 +99,31 @@ class Retriever:
 
     def explain(self, request: Request) -> list[Explanation]:
         """Answer a request as `search` does, and say how each score came about."""
-        return explanations(*self._answer(request), fusion=request.fusion, alpha=self._alpha(request))
+        alpha = _alpha(request, self._embedder_for(request))
+        return explanations(*self._answer(request), fusion=request.fusion, alpha=alpha)
 
     def _answer(self, request: Request) -> tuple[list[SearchResult], list[Fused]]:
         """Give the results and the candidates that they were ranked among."""
-        if request.top_k == 0 or not request.query:
+        if request.top_k == 0 or (not request.query and request.vector_query is None):
             return [], []
         vectors, keywords = self._views.catch_up()
         within = self._selection(request.where)
+        embedder = self._embedder_for(request)
 
         def nearest(top_k: int, within: Selection | None) -> list[Hit]:
-            return vectors.search(self._embed_query(request.query), top_k, within=within)
+            return vectors.search(self._query_vector(request, embedder), top_k, within=within) if embedder else []
 
         def matching(top_k: int, within: Selection | None) -> list[Hit]:
             return keywords.search(request.query, top_k, within=within)
 
         matchers = (
-            nearest if self._wants_vectors(request) else _nothing,
+            nearest if embedder is not None else _nothing,
             matching if request.search_type != "vector" else _nothing,
         )
         n_candidates = request.top_k * POOL_FACTOR
         while True:
             found = _side_by_side(matchers, n_candidates, within)
-            fused = fuse(request.fusion, *found, alpha=self._alpha(request))
+            fused = fuse(request.fusion, *found, alpha=_alpha(request, embedder))
             results = self._results(fused, request.top_k)
             if len(results) == request.top_k or max(map(len, found)) < n_candidates:
                 break
@@ -117,17 +132,16 @@ class Retriever:
         kept = [result for result in results if request.min_score is None or result.score >= request.min_score]
         return kept, fused
 
-    def _alpha(self, request: Request) -> float:
-        if request.alpha is not None:
-            return request.alpha
-        return self._slot.get().default_alpha if self._wants_vectors(request) else 0.0
+    def _embedder_for(self, request: Request) -> Embedder | None:
+        return None if request.search_type == "keyword" else self._slot.of_vectors()
 
-    def _wants_vectors(self, request: Request) -> bool:
-        # Before anything was embedded there is nothing to compare with: no model is loaded for it.
-        return request.search_type != "keyword" and self._slot.recorded() is not None
+    def _query_vector(self, request: Request, embedder: Embedder) -> Vectors:
+        wanted = request.vector_query
+        if not isinstance(wanted, tuple):
+            return self._embed_query(request.query, embedder) if wanted is None else wanted
+        return np.asarray(np.mean([self._embed_query(text, embedder) for text in wanted], axis=0), np.float32)
 
-    def _embed_query(self, query: str) -> Vectors:
-        embedder = self._slot.get()
+    def _embed_query(self, query: str, embedder: Embedder) -> Vectors:
         key = (id(embedder), query)
         with self._lock:
             if key in self._queries:
@@ -172,6 +186,12 @@ class Retriever:
                     results.append(_result(candidate, chunk))
                     by_text[chunk.content] = results[-1]
         return results
+
+
+def _alpha(request: Request, embedder: Embedder | None) -> float:
+    if request.alpha is not None:
+        return request.alpha
+    return 0.0 if embedder is None else embedder.default_alpha
 
 
 Matcher = Callable[[int, Selection | None], list[Hit]]
@@ -236,7 +256,7 @@ def request_of(defaults: Mapping[str, Any], query: object, top_k: object, given:
         defaults: `search_type`, `alpha`, `fusion` of the knowledge base.
         query: See `KnowledgeBase.search`.
         top_k: See `KnowledgeBase.search`.
-        given: `search_type`, `alpha`, `where`, `min_score`, each None where the caller left it out.
+        given: `search_type`, `alpha`, `where`, `min_score`, each None where the caller left it out, and `vector_query`.
     """
     search_type = given["search_type"] if given["search_type"] is not None else defaults["search_type"]
     check_choice("search_type", search_type, get_args(SearchType))
@@ -253,4 +273,5 @@ def request_of(defaults: Mapping[str, Any], query: object, top_k: object, given:
         fusion=defaults["fusion"],
         where=None if where is None else parse_filter(where),
         min_score=min_score,
+        vector_query=check_vector_query(given.get("vector_query")),
     )

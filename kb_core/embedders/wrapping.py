@@ -41,7 +41,8 @@ class WrappedEmbedder:
     """An embedder of the user's, seen through the contract; see `wrap_embedder`.
 
     Attributes `fingerprint`, `default_alpha`, `dimension` and `n_truncated` of the object win where it has them. Its
-    fingerprint is else made of its class, its `model` or `model_name`, and its dimension.
+    fingerprint is else made of its class, its `model` or `model_name`, and its dimension; of `__wrapped__`, where it
+    has that.
     """
 
     def __init__(self, embedder: Any) -> None:
@@ -51,7 +52,9 @@ class WrappedEmbedder:
             )
         self._embedder = embedder
         self._documents, self._query = _methods(embedder)
-        self._name = _name_of(embedder)
+        # An object that only lends another's methods other names says so as functions do, and is named after it.
+        self._named = getattr(embedder, "__wrapped__", embedder)
+        self._name = _name_of(self._named)
         self._dimension = Dimension(_int_attribute(embedder, "dimension"))
 
     def __repr__(self) -> str:
@@ -76,7 +79,7 @@ class WrappedEmbedder:
         given = getattr(self._embedder, "fingerprint", None)
         if isinstance(given, str) and given:
             return given
-        return fingerprint_of(self._name, model=_model_of(self._embedder), dimension=self.dimension)
+        return fingerprint_of(self._name, model=_model_of(self._named), dimension=self.dimension)
 
     @property
     def is_fingerprint_known(self) -> bool:
@@ -94,7 +97,7 @@ class WrappedEmbedder:
 
     def config(self) -> dict[str, Any]:
         """Name what is wrapped, JSON-safe; only the user's own code can build it again."""
-        return {"class": type(self).__name__, "wraps": self._name, "model": _model_of(self._embedder)}
+        return {"class": type(self).__name__, "wraps": self._name, "model": _model_of(self._named)}
 
     def embed_documents(self, texts: list[str]) -> Vectors:
         """See `Embedder.embed_documents`. Blank and repeated texts are not passed on."""

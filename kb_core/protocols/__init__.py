@@ -14,8 +14,8 @@ Rules that hold for every store:
 """
 
 from kb_core.protocols.knowledge_base import KnowledgeBase
-from kb_core.protocols.matching import Embedder, Hit, KeywordStore, Selection, Vectors, VectorStore, View
-from kb_core.protocols.metadata_store import Changes, DocumentInfo, DocumentWrite, MetadataStore
+from kb_core.protocols.matching import Embedder, Hit, KeywordStore, Selection, Vectors, VectorStore, View, check_top_k
+from kb_core.protocols.metadata_store import Changes, DocumentInfo, DocumentWrite, MetadataStore, Neighbours
 
 __all__ = [
     "Changes",
@@ -26,8 +26,10 @@ __all__ = [
     "KeywordStore",
     "KnowledgeBase",
     "MetadataStore",
+    "Neighbours",
     "Selection",
     "VectorStore",
     "Vectors",
     "View",
+    "check_top_k",
 ]

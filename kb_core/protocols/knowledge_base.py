@@ -1,6 +1,6 @@
 """What a knowledge base offers to those who search it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kb_core.documents import SearchResult
@@ -30,6 +30,7 @@ class KnowledgeBase(Protocol):
         alpha: float | None = None,
         where: Mapping[str, Any] | None = None,
         min_score: float | None = None,
+        vector_query: Sequence[str] | Sequence[float] | None = None,
     ) -> list[SearchResult]:
         """Rank chunks for a query, best first.
 
@@ -40,6 +41,9 @@ class KnowledgeBase(Protocol):
             alpha: The vector matcher's weight in hybrid search, in [0, 1]; None: the setting, else the embedder's.
             where: A filter over metadata, see `kb_core.filters`.
             min_score: Drop hits whose returned `score` is lower.
+            vector_query: What the vector matcher looks for in place of `query`: texts, whose vectors are averaged, such
+                as hypothetical answers (HyDE, Gao et al., ACL 2023); or one vector of the knowledge base's own
+                embedder, (d,). None: `query`. With it a blank `query` is a search by vector alone.
 
         Raises:
             ValueError, TypeError: An argument is out of range or of another type.
@@ -57,6 +61,7 @@ class KnowledgeBase(Protocol):
         alpha: float | None = None,
         where: Mapping[str, Any] | None = None,
         min_score: float | None = None,
+        vector_query: Sequence[str] | Sequence[float] | None = None,
     ) -> list[SearchResult]:
         """Do as `search`, without blocking the event loop."""
         ...

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from operator import index
+from typing import NamedTuple, Protocol, SupportsIndex, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,21 @@ from kb_core.filters import Filter
 
 Vectors = NDArray[np.float32]
 """float32, shape (n, d) or (d,)."""
+
+
+def check_top_k(top_k: object) -> int:
+    """Give `top_k` as an int, 0 or more.
+
+    Raises:
+        ValueError: It is negative, or no whole number; True is none.
+    """
+    try:
+        number = -1 if isinstance(top_k, bool) else index(cast("SupportsIndex", top_k))
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"top_k must be a whole number, 0 or more, got {top_k!r}")
+    return number
 
 
 class Hit(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kb_core.documents import Chunk, Document
 from kb_core.filters import Filter
@@ -44,6 +44,13 @@ class Changes:
     chunks: Sequence[Chunk] = ()
     vectors: Vectors | None = None
     """(len(chunks), d) where vectors were asked for."""
+
+
+class Neighbours(NamedTuple):
+    """The ids of the chunks before and after a chunk in its document; None at its ends."""
+
+    previous: str | None
+    next: str | None
 
 
 @runtime_checkable
@@ -125,6 +132,10 @@ class MetadataStore(Protocol):
 
     def get_chunks(self, ids: Sequence[str]) -> list[Chunk]:
         """Give chunks by id, in the order asked; unknown ids are left out. Fresh objects."""
+        ...
+
+    def neighbours(self, ids: Sequence[str]) -> dict[str, Neighbours]:
+        """Map chunk ids to the chunks around each, without reading these; unknown ids are left out."""
         ...
 
     def embeddings(self, fingerprint: str, text_hashes: Sequence[str]) -> dict[str, Vectors]:

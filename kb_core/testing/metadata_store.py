@@ -111,6 +111,13 @@ class MetadataStoreSuite(Suite):
         put(store, write("d", "one", "two", "three"))
         assert contents(store.get_chunks(["d-three", "nothing", "d-one"])) == ["three", "one"]
 
+    def test_chunks_know_what_stands_before_and_after_them(self, store: MetadataStore) -> None:
+        put(store, write("d", "one", "two", "three"), write("e", "one", source="b.md"))
+        store.delete_chunks(["d-two"])
+        expected = {"d-one": (None, "d-three"), "d-three": ("d-one", None), "e-one": (None, None)}
+        assert store.neighbours(["d-one", "d-three", "e-one", "d-two", "nothing"]) == expected
+        assert store.neighbours([]) == {}
+
     def test_a_chunk_is_a_fresh_object_each_time(self, store: MetadataStore) -> None:
         put(store, write("d", "one", tags=["a"]))
         store.get_chunks(["d-one"])[0].metadata["tags"].append("changed")

@@ -31,9 +31,9 @@ def chunk_row(chunk: Chunk, inherited: Mapping[str, Any]) -> tuple[str, int, int
 
 
 def chunk_from_row(row: tuple[Any, ...]) -> Chunk:
-    """Build a fresh chunk of a row of `CHUNK_COLUMNS`; what the store wrote is not validated again."""
+    """Build a fresh chunk of a row of `CHUNK_COLUMNS`."""
     chunk_id, document_id, content, index, start, end, source, metadata, extra = row[:9]
-    return Chunk.model_construct(
+    return Chunk(
         id=chunk_id,
         document_id=document_id,
         content=content,

@@ -10,7 +10,7 @@ from typing import Any
 from kb_core.documents import Chunk, Document
 from kb_core.filters import Filter
 from kb_core.metadata import decode_metadata
-from kb_core.protocols import Changes, DocumentInfo, DocumentWrite, Vectors
+from kb_core.protocols import Changes, DocumentInfo, DocumentWrite, Neighbours, Vectors
 from kb_core.stores.sqlite import rows, writer
 from kb_core.stores.sqlite.connection import Database
 
@@ -35,6 +35,15 @@ _CHANGED_EMBEDDED = (
     f"SELECT {rows.CHUNK_COLUMNS}, e.vector {_JOINED} JOIN embeddings AS e ON e.key = c.embedding "
     "WHERE c.revision > ? ORDER BY c.key"
 )
+
+_NEIGHBOURS = f"""
+SELECT c.id,
+    (SELECT p.id FROM chunks AS p WHERE p.document = c.document AND p.position < c.position
+     ORDER BY p.position DESC LIMIT 1),
+    (SELECT n.id FROM chunks AS n WHERE n.document = c.document AND n.position > c.position
+     ORDER BY n.position LIMIT 1)
+FROM chunks AS c WHERE c.id {_IN}
+"""  # noqa: S608  own literals
 
 
 def _text_batch(revision: int, found: list[tuple[Any, ...]]) -> Changes:
@@ -193,6 +202,11 @@ class SqliteMetadataStore:
                 f"SELECT {rows.CHUNK_COLUMNS} {_JOINED} WHERE {condition}", (parameter,)
             ).fetchall()
         return [rows.chunk_from_row(row) for row in found]
+
+    def neighbours(self, ids: Sequence[str]) -> dict[str, Neighbours]:
+        with self._database.read() as connection:
+            found = connection.execute(_NEIGHBOURS, (json.dumps(list(ids)),)).fetchall()
+        return {chunk_id: Neighbours(previous, following) for chunk_id, previous, following in found}
 
     def embeddings(self, fingerprint: str, text_hashes: Sequence[str]) -> dict[str, Vectors]:
         found: dict[str, Vectors] = {}
