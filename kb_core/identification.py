@@ -80,7 +80,7 @@ def chunk_document(document: Document, chunker: Chunker, page_starts: Sequence[i
         if page_starts:
             metadata["page"] = bisect_right(page_starts, start)
         chunks.append(
-            Chunk.model_construct(
+            Chunk(
                 id=text_hash(f"{document.id}\0{content}\0{occurrence or ''}"),
                 document_id=document.id,
                 content=content,

@@ -54,8 +54,15 @@ class EmbedderSlot:
             EmbedderMismatchError: The store holds vectors of another one, by now.
             EmbedderUnavailableError: The recorded one cannot be made here.
         """
+        return self._checked(self.recorded())
+
+    def of_vectors(self) -> Embedder | None:
+        """Give the embedder of the vectors that the store holds; None before there are any. Raises like `get`."""
+        recorded = self.recorded()
+        return None if recorded is None else self._checked(recorded)
+
+    def _checked(self, recorded: dict[str, Any] | None) -> Embedder:
         with self._lock:
-            recorded = self.recorded()
             if self._embedder is None:
                 self._embedder = _choose() if recorded is None else _rebuild(recorded)
             if recorded is not None and recorded["fingerprint"] != self._embedder.fingerprint:

@@ -1,5 +1,6 @@
 """The way in: documents, cut into chunks, embedded, stored whole, in batches that a failure cannot undo."""
 
+import time
 from collections.abc import Iterable, Sequence
 
 from kb_core.chunking import Chunker
@@ -14,7 +15,12 @@ from kb_core.progress import track
 from kb_core.protocols import DocumentWrite, Embedder, MetadataStore, Vectors
 
 COMMIT_CHUNKS = 2048
-"""A commit is made of documents with about so many chunks: what a kill can cost."""
+"""A commit is made of documents with about so many chunks, or more where they are embedded in no time."""
+
+MAX_COMMIT_CHUNKS = 16_384
+
+COMMIT_S = 1.0
+"""A commit may grow as long as it takes less: what a kill can cost. Each touches most pages of the indexes once."""
 
 
 class Ingest:
@@ -33,6 +39,7 @@ class Ingest:
         self._chunker = chunker
         self._writes: dict[str, DocumentWrite] = {}
         self._n_chunks = 0
+        self._commit_chunks = COMMIT_CHUNKS
 
     def add(
         self,
@@ -66,7 +73,7 @@ class Ingest:
                     self.report.unchanged += 1
                     continue
                 self._take(document, digest, page_starts, is_known=document.id in known)
-                if self._n_chunks >= COMMIT_CHUNKS:
+                if self._n_chunks >= self._commit_chunks:
                     self._commit()
         if replaces is None:
             stale = stale_ids(self.truth, n_from)
@@ -124,6 +131,12 @@ class Ingest:
         self._writes, self._n_chunks = {}, 0
         if not writes:
             return
+        started = time.monotonic()
+        self._store(writes)
+        if time.monotonic() - started < COMMIT_S / 2:
+            self._commit_chunks = min(2 * self._commit_chunks, MAX_COMMIT_CHUNKS)
+
+    def _store(self, writes: Sequence[DocumentWrite]) -> None:
         embedder = self._slot.get()
         texts = {text_hash(chunk.content): chunk.content for write in writes for chunk in write.chunks}
         embeddings: dict[str, Vectors] = {}

@@ -3,10 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from kb_core.errors import StoreError
 from kb_core.protocols import Changes, KeywordStore, MetadataStore, VectorStore
+from kb_core.threads import CATCHING_UP
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +51,13 @@ class Views:
             if self._stores is None:
                 self._stores = (self._open[0](), self._open[1]())
             revision = self._truth.revision()
-            for store in self._stores:
-                if store.revision != revision:
-                    self._catch_up_or_rebuild(store)
+            behind = [store for store in self._stores if store.revision != revision]
+            # Side by side: an index is trained without the GIL while texts are analysed with it.
+            others = [CATCHING_UP.submit(partial(self._catch_up_or_rebuild, store)) for store in behind[1:]]
+            for store in behind[:1]:
+                self._catch_up_or_rebuild(store)
+            for other in others:
+                other.result()
             self._seen = revision
             return self._stores
 

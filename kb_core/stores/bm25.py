@@ -9,8 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
-from typing import SupportsIndex
 
 from kb_core.protocols import Hit
 
@@ -113,14 +111,3 @@ class TermCounts:
 def best(hits: Iterable[Hit], top_k: int) -> list[Hit]:
     """Give the `top_k` best, best first, ties in order of id."""
     return heapq.nsmallest(top_k, hits, key=lambda hit: (-hit.score, hit.id))
-
-
-def checked_top_k(top_k: object) -> int:
-    """Give `top_k` as an int, 0 or more.
-
-    Raises:
-        ValueError: It is negative, or no whole number; True is none.
-    """
-    if isinstance(top_k, bool) or not isinstance(top_k, SupportsIndex) or index(top_k) < 0:
-        raise ValueError(f"top_k must be a whole number, 0 or more, got {top_k!r}")
-    return index(top_k)

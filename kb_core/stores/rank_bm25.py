@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kb_core.analysis import Analyzer
 from kb_core.documents import Chunk
 from kb_core.errors import StoreError
-from kb_core.protocols import Hit, Selection
-from kb_core.stores.bm25 import K1, B, best, checked_top_k, idf, rounded
+from kb_core.protocols import Hit, Selection, check_top_k
+from kb_core.stores.bm25 import K1, B, best, idf, rounded
 
 if TYPE_CHECKING:
     from rank_bm25 import BM25Okapi
@@ -69,7 +69,7 @@ class RankBM25KeywordStore:
             self._index = None
 
     def search(self, query: str, top_k: int, *, within: Selection | None = None) -> list[Hit]:
-        top_k = checked_top_k(top_k)
+        top_k = check_top_k(top_k)
         self._check_open()
         terms = self._analyzer.terms(query)
         ids, index = self._built()

@@ -1,26 +1,11 @@
 """What callers hand in, checked before anything changes."""
 
 from collections.abc import Sequence
-from operator import index
-from typing import SupportsIndex
 
 import numpy as np
 
 from kb_core.protocols import Vectors
 from kb_core.stores.faiss.rows import unit
-
-
-def checked_top_k(top_k: object) -> int:
-    """Give `top_k` as an int, 0 or more.
-
-    Raises:
-        ValueError: It is negative, or no whole number; True is none.
-    """
-    if isinstance(top_k, bool) or not isinstance(top_k, SupportsIndex):
-        raise ValueError(f"top_k must be a whole number, 0 or more, got {top_k!r}")  # noqa: TRY004  the contract's class
-    if index(top_k) < 0:
-        raise ValueError(f"top_k must be 0 or more, got {top_k}")
-    return index(top_k)
 
 
 def checked_vectors(ids: Sequence[str], vectors: object, dimension: int | None) -> Vectors:

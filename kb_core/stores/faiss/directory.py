@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kb_core.stores.faiss.lock import file_lock
 from kb_core.stores.faiss.manifest import FileEntry, Manifest
+from kb_core.stores.lock import file_lock
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from kb_core.documents import Chunk
 from kb_core.errors import StoreError
-from kb_core.protocols import Hit, Selection, Vectors
-from kb_core.stores.faiss.arguments import checked_query, checked_top_k, checked_vectors
+from kb_core.protocols import Hit, Selection, Vectors, check_top_k
+from kb_core.stores.faiss.arguments import checked_query, checked_vectors
 from kb_core.stores.faiss.directory import Directory
 from kb_core.stores.faiss.generations import Generation, Generations
 from kb_core.stores.faiss.ids import digests, encode
@@ -130,7 +130,7 @@ class FaissVectorStore:
                 self._n_changes += len(ids)
 
     def search(self, vector: Vectors, top_k: int, *, within: Selection | None = None) -> list[Hit]:
-        k = checked_top_k(top_k)
+        k = check_top_k(top_k)
         snapshot = self._current()
         query = checked_query(vector, snapshot.dimension)
         if k == 0:

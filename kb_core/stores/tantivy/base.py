@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_KEYS = 500  # ids that a query names, at some 10 µs each; more are sifted from its hits
 _MAX_TIED = 10_000  # hits looked at for the sake of ties at the cut
+_MAX_READ = 32  # ids whose terms are read one by one, with no search at all
+_MAX_KNOWN_TERMS = 100_000
 _BATCH = 1000
 
 
@@ -43,14 +45,24 @@ class Base:
         self.n_slots = self._searcher.doc_freq("every", 1)
         total = self._searcher.aggregate(tantivy.Query.all_query(), {"total": {"sum": {"field": "n_terms"}}})
         self.n_terms = int(total["total"]["value"])
+        self._slot_freqs: dict[str, int] = {}
         self._latest_selection: tuple[Callable[[], Selection | None], frozenset[int]] = (lambda: None), frozenset()
 
     def doc_freq(self, term: str) -> int:
         """Count the chunks that hold a term."""
         if self.n_slots == self.n_chunks:
-            return self._searcher.doc_freq("terms", term)
+            return self._slot_freq(term)
         found: Any = self._searcher.search(self._term(term), 1, count=True)
         return int(found.count)
+
+    def _slot_freq(self, term: str) -> int:
+        """Count the slots that hold a term, deleted chunks included; looking it up takes as long as a short search."""
+        known = self._slot_freqs.get(term)
+        if known is None:
+            if len(self._slot_freqs) >= _MAX_KNOWN_TERMS:
+                self._slot_freqs.clear()
+            known = self._slot_freqs[term] = self._searcher.doc_freq("terms", term)
+        return known
 
     def find(self, ids: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         """Give those of the ids that are there, each with its terms."""
@@ -74,6 +86,10 @@ class Base:
             hidden: Ids to leave out.
             within: Only these.
         """
+        if within is not None and len(within.ids) <= _MAX_READ:
+            found_ids = self.find(sorted(within.ids.difference(hidden)))
+            scored = (Hit(chunk_id, weights.score_terms(terms)) for chunk_id, terms in found_ids)
+            return [hit for hit in scored if hit.score > 0]
         query, is_candidate = self._query(weights), None
         share = (self.n_chunks - min(len(hidden), self.n_chunks - 1)) / self.n_chunks
         if within is not None and len(within.ids) <= _MAX_KEYS:
@@ -151,7 +167,7 @@ class Base:
 
         clauses = []
         for term, weight in weights.by_term.items():
-            doc_freq = self._searcher.doc_freq("terms", term)
+            doc_freq = self._slot_freq(term)
             if doc_freq:
                 boosted = tantivy.Query.boost_query(self._term(term), weight / idf(self.n_slots, doc_freq))
                 clauses.append((tantivy.Occur.Should, boosted))

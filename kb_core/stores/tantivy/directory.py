@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb_core.stores.faiss.lock import file_lock
+from kb_core.stores.lock import file_lock
 from kb_core.stores.tantivy.schema import SCHEMA_VERSION, register_tokenizer
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kb_core.analysis import Analyzer
 from kb_core.documents import Chunk
 from kb_core.errors import StoreError
-from kb_core.protocols import Hit, Selection
-from kb_core.stores.bm25 import TermCounts, Weights, best, checked_top_k, idf
+from kb_core.protocols import Hit, Selection, check_top_k
+from kb_core.stores.bm25 import TermCounts, Weights, best, idf
 from kb_core.stores.tantivy.base import Base
 from kb_core.stores.tantivy.directory import IndexDirectory, State
 from kb_core.stores.tantivy.schema import new_index, write
@@ -122,7 +122,7 @@ class TantivyKeywordStore:
         self._change(dict.fromkeys(ids))
 
     def search(self, query: str, top_k: int, *, within: Selection | None = None) -> list[Hit]:
-        top_k = checked_top_k(top_k)
+        top_k = check_top_k(top_k)
         terms = Counter(self._analyzer.terms(query))
         allowed = None if within is None else within.ids
         with self._lock:
