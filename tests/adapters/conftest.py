@@ -1,5 +1,6 @@
 """A small knowledge base for the adapters: real stores, real embedder."""
 
+import socket
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -57,3 +58,16 @@ class FailingEmbedder:
 def failing_kb() -> Iterator[LocalKB]:
     with LocalKB("failing", persist=False, embedder=FailingEmbedder()) as made:
         yield fill(made)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a socket is made, and have no key; an event loop's own pair of sockets stays in the process."""
+    make = socket.socket.__init__
+
+    def guarded(self: socket.socket, family: int = -1, *args: Any, **kwargs: Any) -> None:
+        assert family == socket.AF_UNIX, "a socket was opened"
+        make(self, family, *args, **kwargs)
+
+    monkeypatch.setattr(socket.socket, "__init__", guarded)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
