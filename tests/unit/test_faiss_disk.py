@@ -13,7 +13,7 @@ import pytest
 
 from kb_core.protocols import Hit
 from kb_core.stores.faiss import FaissVectorStore
-from kb_core.stores.faiss.lock import file_lock
+from kb_core.stores.lock import file_lock
 from kb_core.testing.vectors import chunks, cloud, names
 
 
