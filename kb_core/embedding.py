@@ -25,7 +25,7 @@ class EmbedderOutage(Exception):  # noqa: N818  never leaves the core: `error` d
 
 def embed_missing(
     truth: MetadataStore, embedder: Embedder, texts: dict[str, str], embeddings: dict[str, Vectors]
-) -> None:
+) -> dict[str, Vectors]:
     """Embed those texts whose embedding is not stored, a part at a time.
 
     Args:
@@ -33,6 +33,9 @@ def embed_missing(
         embedder: Makes the others.
         texts: By text hash.
         embeddings: Filled as far as it gets, by text hash.
+
+    Returns:
+        The embeddings that were stored, by text hash.
 
     Raises:
         EmbedderOutage: The embedder raised; `embeddings` holds what it had done.
@@ -48,6 +51,7 @@ def embed_missing(
             error.text_hash = part[error.row][0] if error.row >= 0 else ""
             raise
         embeddings.update(zip((digest for digest, _ in part), vectors, strict=True))
+    return stored
 
 
 def embed(embedder: Embedder, texts: list[str]) -> Vectors:

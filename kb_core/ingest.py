@@ -8,18 +8,20 @@ from kb_core.documents import AddReport, Document, text_hash
 from kb_core.embedders.vectors import InvalidVectorError
 from kb_core.embedding import EmbedderOutage, by_hash, embed_and_keep, embed_missing
 from kb_core.errors import EmbedderError
+from kb_core.feeding import Feeder
 from kb_core.identification import chunk_document, identify, stale_ids
 from kb_core.identity import EmbedderSlot, is_known
 from kb_core.metadata import encode_metadata
 from kb_core.progress import track
 from kb_core.protocols import DocumentWrite, Embedder, MetadataStore, Vectors
+from kb_core.views import Views
 
 COMMIT_CHUNKS = 2048
 """A commit is made of documents with about so many chunks, or more where they are embedded in no time."""
 
 MAX_COMMIT_CHUNKS = 16_384
 
-COMMIT_S = 1.0
+COMMIT_S = 2.0
 """A commit may grow as long as it takes less: what a kill can cost. Each touches most pages of the indexes once."""
 
 
@@ -30,11 +32,13 @@ class Ingest:
         truth: Where they go.
         slot: Holds the embedder; not asked for it before there is something to embed.
         chunker: What cuts them.
+        views: Fed with what is stored.
     """
 
-    def __init__(self, truth: MetadataStore, slot: EmbedderSlot, chunker: Chunker) -> None:
+    def __init__(self, truth: MetadataStore, slot: EmbedderSlot, chunker: Chunker, views: Views) -> None:
         self.truth = truth
         self.report = AddReport()
+        self._feeder = Feeder(truth, views)
         self._slot = slot
         self._chunker = chunker
         self._writes: dict[str, DocumentWrite] = {}
@@ -67,6 +71,7 @@ class Ingest:
         starts = range(0, len(identified), COMMIT_CHUNKS)
         for start in track(starts, len(starts), "Adding", is_wanted=progress):
             batch = identified[start : start + COMMIT_CHUNKS]
+            self._feeder.note_revision(is_first=not self._writes)
             known = self.truth.content_hashes([document.id for document in batch])
             for document, digest in zip(batch, digests[start:], strict=False):
                 if digest == known.get(document.id):
@@ -92,6 +97,7 @@ class Ingest:
             self.report.chunks -= len(self._writes[document.id].chunks)
         elif is_known:
             self.report.updated += 1
+            self._feeder.skip()
         else:
             self.report.added += 1
         self._writes[document.id] = DocumentWrite(document, chunks, digest)
@@ -133,7 +139,7 @@ class Ingest:
             return
         started = time.monotonic()
         self._store(writes)
-        if time.monotonic() - started < COMMIT_S / 2:
+        if time.monotonic() - started < COMMIT_S:
             self._commit_chunks = min(2 * self._commit_chunks, MAX_COMMIT_CHUNKS)
 
     def _store(self, writes: Sequence[DocumentWrite]) -> None:
@@ -142,25 +148,28 @@ class Ingest:
         embeddings: dict[str, Vectors] = {}
         failure: EmbedderError | None = None
         try:
-            self._embed_missing(embedder, texts, embeddings)
+            stored = self._embed_missing(embedder, texts, embeddings)
         except EmbedderOutage as outage:
-            failure = outage.error
+            failure, stored = outage.error, {}
         except InvalidVectorError as error:
             raise _naming_chunk(error, writes) from error
         if is_known(embedder):
             self._slot.record()
         fingerprint = embedder.fingerprint if is_known(embedder) else ""
-        self.truth.put(writes, fingerprint=fingerprint, embeddings=embeddings)
+        revision = self.truth.put(writes, fingerprint=fingerprint, embeddings=embeddings)
+        self._feeder.feed(revision, writes, {**stored, **embeddings})
         if failure is not None:
             raise type(failure)(
                 f"{failure} Nothing is lost: the {len(writes)} documents at hand are stored and found by keyword; the "
                 "next add embeds what is missing."
             ) from failure
 
-    def _embed_missing(self, embedder: Embedder, texts: dict[str, str], embeddings: dict[str, Vectors]) -> None:
+    def _embed_missing(
+        self, embedder: Embedder, texts: dict[str, str], embeddings: dict[str, Vectors]
+    ) -> dict[str, Vectors]:
         n_truncated = getattr(embedder, "n_truncated", 0)
         try:
-            embed_missing(self.truth, embedder, texts, embeddings)
+            return embed_missing(self.truth, embedder, texts, embeddings)
         finally:
             self.report.truncated += getattr(embedder, "n_truncated", 0) - n_truncated
 

@@ -226,7 +226,7 @@ class LocalKB:
         return self._finish(ingest)
 
     def _ingest(self) -> Ingest:
-        return Ingest(self._truth, self._embedder, self._settings.chunker)
+        return Ingest(self._truth, self._embedder, self._settings.chunker, self._views)
 
     def _finish(self, ingest: Ingest) -> AddReport:
         ingest.finish()

@@ -42,7 +42,7 @@ class Pool:
 
 # Their own pools: the event loop's default one is shared by the whole program, and a slow embedder would starve it.
 MATCHERS = Pool(16, "kb-matcher")
-CATCHING_UP = Pool(4, "kb-catching-up")
+FEEDING = Pool(4, "kb-feeding")
 _TWINS = Pool(16, "kb-async")
 
 

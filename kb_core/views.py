@@ -2,13 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+from kb_core.documents import Chunk
 from kb_core.errors import StoreError
-from kb_core.protocols import Changes, KeywordStore, MetadataStore, VectorStore
-from kb_core.threads import CATCHING_UP
+from kb_core.protocols import Changes, KeywordStore, MetadataStore, Vectors, VectorStore
+from kb_core.threads import FEEDING
 
 _log = logging.getLogger(__name__)
 
@@ -48,18 +49,44 @@ class Views:
         if self._stores is not None and self._truth.revision() == self._seen:
             return self._stores
         with self._lock:
-            if self._stores is None:
-                self._stores = (self._open[0](), self._open[1]())
+            stores = self._opened()
             revision = self._truth.revision()
-            behind = [store for store in self._stores if store.revision != revision]
-            # Side by side: an index is trained without the GIL while texts are analysed with it.
-            others = [CATCHING_UP.submit(partial(self._catch_up_or_rebuild, store)) for store in behind[1:]]
-            for store in behind[:1]:
-                self._catch_up_or_rebuild(store)
-            for other in others:
-                other.result()
+            for store in stores:
+                if store.revision != revision:
+                    self._catch_up_or_rebuild(store)
             self._seen = revision
-            return self._stores
+            return stores
+
+    def feed(self, before: int, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """Take a commit from memory rather than read it back: the next one after `before`, of new chunks only.
+
+        Where the stores are not at `before`, or fail, nothing is lost: the next `catch_up` reads it.
+
+        Args:
+            before: The revision that the commit followed.
+            chunks: All that it stored.
+            vectors: Theirs, (len(chunks), d).
+        """
+        with self._lock:
+            store_of_vectors, store_of_keywords = self._opened()
+            if {store_of_vectors.revision, store_of_keywords.revision} != {before}:
+                return
+            try:
+                # Side by side: an index is trained without the GIL while texts are analysed with it.
+                indexing = FEEDING.submit(partial(_take, store_of_vectors, before + 1, chunks, vectors))
+                try:
+                    _take(store_of_keywords, before + 1, chunks)
+                finally:
+                    indexing.result()
+            except Exception as error:  # noqa: BLE001  `catch_up` tries again, and says so if it fails again
+                _log.debug("a commit could not be fed: %r", error)
+            else:
+                self._seen = before + 1
+
+    def _opened(self) -> tuple[VectorStore, KeywordStore]:
+        if self._stores is None:
+            self._stores = (self._open[0](), self._open[1]())
+        return self._stores
 
     def _catch_up_or_rebuild(self, store: VectorStore | KeywordStore) -> None:
         try:
@@ -103,3 +130,8 @@ class Views:
         with self._lock:
             for store in self._stores or ():
                 store.close()
+
+
+def _take(store: Any, revision: int, *upserted: Any) -> None:
+    store.upsert(*upserted)
+    store.commit(revision)

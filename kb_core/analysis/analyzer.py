@@ -6,7 +6,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from kb_core.analysis.characters import ASCII_WORD, clusters, is_unspaced, normalise, unicode_word
 from kb_core.analysis.stop_words import STOP_WORDS
@@ -100,7 +100,7 @@ class Analyzer:
         Terms hold no white space and at most a few hundred characters.
         """
         words = ASCII_WORD.findall(text) if text.isascii() else unicode_word().findall(normalise(text))
-        return list(chain.from_iterable(map(self._cache.__getitem__, words)))
+        return " ".join(map(self._cache.__getitem__, words)).split()
 
     def _analyse(self, word: str) -> tuple[str, ...]:
         if is_unspaced(word):
@@ -143,15 +143,15 @@ class Analyzer:
         return unicodedata.normalize("NFKC", word.casefold()).replace("i\u0307", "i")
 
 
-class _Cache(dict[str, tuple[str, ...]]):
-    """The terms of words seen before: text repeats its words, so most of them cost one look-up."""
+class _Cache(dict[str, str]):
+    """The terms of words seen before, with a space between: text repeats its words, so most cost one look-up."""
 
     def __init__(self, analyse: Callable[[str], tuple[str, ...]]) -> None:
         super().__init__()
         self._analyse = analyse
 
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        terms = self._analyse(word)
+    def __missing__(self, word: str) -> str:
+        terms = " ".join(self._analyse(word))
         if len(word) <= _MAX_CACHED_CHARS:
             if len(self) >= _MAX_CACHED_WORDS:
                 self.clear()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,7 @@ class SqliteMetadataStore:
         with self._database.write() as connection:
             commit = writer.Commit(connection, fingerprint)
             writer.add_embeddings(connection, commit.model, embeddings)
-            for write in {write.document.id: write for write in writes}.values():
-                commit.put_document(write, added_at)
+            commit.put_documents(list({write.document.id: write for write in writes}.values()), added_at)
             return commit.revision
 
     def put_embeddings(self, fingerprint: str, embeddings: Mapping[str, Vectors]) -> None:
@@ -214,13 +214,12 @@ class SqliteMetadataStore:
             model = connection.execute("SELECT key FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
             if model is None:
                 return found
-            for digest in text_hashes:
-                row = connection.execute(
-                    "SELECT vector FROM embeddings WHERE text_hash = ? AND model = ?",
-                    (bytes.fromhex(digest), model[0]),
-                ).fetchone()
-                if row is not None:
-                    found[digest] = rows.vector_from_blob(row[0])
+            remaining = iter(map(bytes.fromhex, text_hashes))
+            while batch := list(islice(remaining, writer.MAX_PARAMETERS)):
+                marks = ",".join("?" * len(batch))
+                sql = f"SELECT text_hash, vector FROM embeddings WHERE model = ? AND text_hash IN ({marks})"  # noqa: S608
+                for digest, blob in connection.execute(sql, (model[0], *batch)):
+                    found[digest.hex()] = rows.vector_from_blob(blob)
         return found
 
     def unembedded(self, fingerprint: str | None = None) -> Iterator[str]:

@@ -3,17 +3,19 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from kb_core.documents import inherited_metadata, text_hash
 from kb_core.protocols import DocumentWrite, Vectors
 from kb_core.stores.sqlite import rows
 
+MAX_PARAMETERS = 500
 _IN = "IN (SELECT value FROM json_each(?))"
 _KEPT = "(SELECT e.key FROM embeddings AS e WHERE e.text_hash = chunks.text_hash AND e.model = ?2)"
 _INSERT_DOCUMENT = (
-    "INSERT INTO documents (id, source, content_hash, n_chars, n_chunks, added_at, metadata, content) "
-    "VALUES (:id, :source, :content_hash, :n_chars, :n_chunks, :added_at, :metadata, :content)"
+    "INSERT INTO documents (key, id, source, content_hash, n_chars, n_chunks, added_at, metadata, content) "
+    "VALUES (:key, :id, :source, :content_hash, :n_chars, :n_chunks, :added_at, :metadata, :content)"
 )
 _UPDATE_DOCUMENT = (
     "UPDATE documents SET source = :source, content_hash = :content_hash, n_chars = :n_chars, n_chunks = :n_chunks, "
@@ -79,28 +81,55 @@ class Commit:
         self._connection.execute("DELETE FROM tombstones")
         self._connection.execute("UPDATE state SET value = ? WHERE key = 'log_floor'", (self.revision,))
 
-    def put_document(self, write: DocumentWrite, added_at: str) -> None:
-        """Store a document and its chunks in place of its former version; chunks that stay are left alone."""
-        columns = rows.document_row(write, added_at)
-        found = self._connection.execute(
-            "SELECT key, source, metadata FROM documents WHERE id = ?", (write.document.id,)
-        ).fetchone()
-        if found is None:
-            document = int(self._connection.execute(_INSERT_DOCUMENT, columns).lastrowid or 0)
+    def put_documents(self, writes: Sequence[DocumentWrite], added_at: str) -> None:
+        """Store documents and their chunks in place of their former versions; chunks that stay are left alone.
+
+        Args:
+            writes: Of distinct documents.
+            added_at: UTC, ISO 8601.
+        """
+        known = self._known([write.document.id for write in writes])
+        next_key = self._connection.execute("SELECT coalesce(max(key), 0) + 1 FROM documents").fetchone()[0]
+        new_documents: list[dict[str, Any]] = []
+        chunks: list[tuple[Any, ...]] = []
+        for write in writes:
+            columns = rows.document_row(write, added_at)
             former: dict[str, tuple[Any, ...]] = {}
-        else:
-            document = int(found[0])
-            self._connection.execute(_UPDATE_DOCUMENT, columns | {"key": document})
-            is_relabelled = found[1:] != (columns["source"], columns["metadata"])
-            former = self._chunk_rows(document)
-            self._delete(former.keys() - {chunk.id for chunk in write.chunks})
-            former = {} if is_relabelled else former
-        inherited = inherited_metadata(write.document)
-        for chunk in write.chunks:
-            row = rows.chunk_row(chunk, inherited)
-            embedding = self._embedding(row[4])
-            if former.get(chunk.id) != (*row[:-1], embedding):
-                self._connection.execute(_UPSERT_CHUNK, (document, self.revision, embedding, *row))
+            if write.document.id in known:
+                columns["key"] = known[write.document.id][0]
+                former = self._replace(write, columns, known[write.document.id][1:])
+            else:
+                columns["key"] = next_key + len(new_documents)
+                new_documents.append(columns)
+            inherited = inherited_metadata(write.document)
+            chunks.extend((former, columns["key"], rows.chunk_row(chunk, inherited)) for chunk in write.chunks)
+        self._connection.executemany(_INSERT_DOCUMENT, new_documents)
+        embeddings = self._embeddings({row[4] for _, _, row in chunks})
+        self._connection.executemany(
+            _UPSERT_CHUNK,
+            (
+                (document, self.revision, embedding, *row)
+                for former, document, row in chunks
+                if former.get(row[0]) != (*row[:-1], embedding := embeddings.get(row[4]))
+            ),
+        )
+
+    def _known(self, ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
+        """Map those document ids that are stored to key, source and metadata."""
+        found = self._connection.execute(
+            f"SELECT id, key, source, metadata FROM documents WHERE id {_IN}",  # noqa: S608
+            (json.dumps(list(ids)),),
+        )
+        return {row[0]: row[1:] for row in found}
+
+    def _replace(
+        self, write: DocumentWrite, columns: dict[str, Any], labels: tuple[str, str]
+    ) -> dict[str, tuple[Any, ...]]:
+        """Update a document and delete the chunks that it lost; give those that may stay as they are, by id."""
+        self._connection.execute(_UPDATE_DOCUMENT, columns)
+        former = self._chunk_rows(columns["key"])
+        self._delete(former.keys() - {chunk.id for chunk in write.chunks})
+        return former if labels == (columns["source"], columns["metadata"]) else {}
 
     def _chunk_rows(self, document: int) -> dict[str, tuple[Any, ...]]:
         found = self._connection.execute(
@@ -109,18 +138,22 @@ class Commit:
         )
         return {row[0]: row for row in found}
 
-    def _embedding(self, digest: bytes) -> int | None:
-        found = self._connection.execute(
-            "SELECT key FROM embeddings WHERE text_hash = ? AND model = ?", (digest, self.model)
-        ).fetchone()
-        return None if found is None else int(found[0])
+    def _embeddings(self, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """Map those text hashes that have an embedding of this model to its key."""
+        found: dict[bytes, int] = {}
+        remaining = iter(digests)
+        while batch := list(islice(remaining, MAX_PARAMETERS)):
+            marks = ",".join("?" * len(batch))
+            sql = f"SELECT text_hash, key FROM embeddings WHERE model = ? AND text_hash IN ({marks})"  # noqa: S608
+            found.update(self._connection.execute(sql, (self.model, *batch)).fetchall())
+        return found
 
     def update_chunk(self, chunk_id: str, content: str) -> None:
         """Replace the text of a chunk. Raises `KeyError` for an unknown id."""
         digest = bytes.fromhex(text_hash(content))
         updated = self._connection.execute(
             "UPDATE chunks SET revision = ?, content = ?, text_hash = ?, embedding = ? WHERE id = ?",
-            (self.revision, content, digest, self._embedding(digest), chunk_id),
+            (self.revision, content, digest, self._embeddings([digest]).get(digest), chunk_id),
         )
         if updated.rowcount == 0:
             raise KeyError(chunk_id)
