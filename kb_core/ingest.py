@@ -123,6 +123,7 @@ class Ingest:
             EmbedderError: See `add`.
         """
         self._commit()
+        self._feeder.finish()
         self._embed_pending()
         return self.report
 

@@ -139,11 +139,14 @@ def test_a_closed_store_says_so(tmp_path):
 def test_failed_opens_leave_no_file_open(tmp_path):
     path = tmp_path / "kb.sqlite"
     path.write_bytes(b"garbage" * 1000)
-    n_open = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else pytest.skip("no /proc")
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("this system has no /proc to count open files in")
+    n_open = len(list(descriptors.iterdir()))
     for _ in range(100):
         with pytest.raises(StoreError):
             SqliteMetadataStore(path)
-    assert len(os.listdir("/proc/self/fd")) == n_open
+    assert len(list(descriptors.iterdir())) == n_open
 
 
 def test_the_file_shrinks_when_most_of_it_is_deleted(tmp_path):

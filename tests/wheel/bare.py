@@ -6,9 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
-
-HERE = Path(__file__).parent
 
 
 def main() -> None:
@@ -26,12 +23,13 @@ def main() -> None:
     command = [sys.executable, "-m", "kb_core", "--kb", "wheel", "search", "refunds", "-k", "1"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert "Refunds are paid within 30 days." in printed, printed
-    try:
-        importlib.import_module("kb_langchain")
-    except ImportError as error:
-        assert 'pip install "kb-core[langchain]"' in str(error), error
-    else:
-        raise AssertionError("kb_langchain was imported without LangChain")
+    for adapter in ("langchain", "llamaindex", "openai-agents"):
+        try:
+            importlib.import_module(f"kb_{adapter.replace('-', '_')}")
+        except ImportError as error:
+            assert f'pip install "kb-core[{adapter}]"' in str(error), error
+        else:
+            raise AssertionError(f"the adapter for {adapter} was imported without its framework")
     print("the bare wheel works")
 
 
