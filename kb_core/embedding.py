@@ -1,5 +1,6 @@
 """Texts to vectors: only those that have none yet, a part at a time, with what was done kept if the embedder fails."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -13,6 +14,9 @@ from kb_core.protocols import Embedder, MetadataStore, Vectors
 
 EMBED_TEXTS = 512
 """Texts that an embedder is given at once: what a failure of it can cost."""
+
+KEEP_S = 10.0
+"""Embeddings are kept at least so often, in seconds, before their documents are: what a kill can cost."""
 
 
 class EmbedderOutage(Exception):  # noqa: N818  never leaves the core: `error` does
@@ -43,6 +47,7 @@ def embed_missing(
     """
     stored = truth.embeddings(embedder.fingerprint, list(texts)) if is_known(embedder) else {}
     missing = [(digest, text) for digest, text in texts.items() if digest not in stored]
+    kept_at, n_kept = time.monotonic(), 0
     for start in range(0, len(missing), EMBED_TEXTS):
         part = missing[start : start + EMBED_TEXTS]
         try:
@@ -51,6 +56,9 @@ def embed_missing(
             error.text_hash = part[error.row][0] if error.row >= 0 else ""
             raise
         embeddings.update(zip((digest for digest, _ in part), vectors, strict=True))
+        if time.monotonic() - kept_at > KEEP_S:
+            truth.put_embeddings(embedder.fingerprint, dict(islice(embeddings.items(), n_kept, None)))
+            kept_at, n_kept = time.monotonic(), len(embeddings)
     return stored
 
 

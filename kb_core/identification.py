@@ -8,6 +8,8 @@ from kb_core.documents import Chunk, Document, clean_text, inherited_metadata, t
 from kb_core.metadata import encode_metadata
 from kb_core.protocols import MetadataStore
 
+_FIELDS = set(Document.model_fields)
+
 
 def source_id(source: str, ordinal: int = 0) -> str:
     """Derive the id of the document number `ordinal` of those that a source yields."""
@@ -42,7 +44,11 @@ def identify(documents: Iterable[Document]) -> tuple[list[Document], dict[str, i
             document_id = content_id(document)
         # Cleaned again: a document can be changed after it was made.
         content = clean_text(document.content)
-        identified.append(document.model_copy(update={"source": source, "id": document_id, "content": content}))
+        identified.append(
+            Document.model_construct(
+                _FIELDS, id=document_id, content=content, source=source, metadata=document.metadata
+            )
+        )
     return identified, n_from
 
 
@@ -76,9 +82,9 @@ def chunk_document(document: Document, chunker: Chunker, page_starts: Sequence[i
         content = document.content[start:end]
         occurrence = n_before.get(content, 0)
         n_before[content] = occurrence + 1
-        metadata = dict(inherited)
+        metadata = inherited  # the chunk makes a copy of it
         if page_starts:
-            metadata["page"] = bisect_right(page_starts, start)
+            metadata = {**inherited, "page": bisect_right(page_starts, start)}
         chunks.append(
             Chunk(
                 id=text_hash(f"{document.id}\0{content}\0{occurrence or ''}"),

@@ -16,13 +16,13 @@ from kb_core.progress import track
 from kb_core.protocols import DocumentWrite, Embedder, MetadataStore, Vectors
 from kb_core.views import Views
 
-COMMIT_CHUNKS = 2048
+COMMIT_CHUNKS = 4096
 """A commit is made of documents with about so many chunks, or more where they are embedded in no time."""
 
 MAX_COMMIT_CHUNKS = 16_384
 
 COMMIT_S = 2.0
-"""A commit may grow as long as it takes less: what a kill can cost. Each touches most pages of the indexes once."""
+"""A commit may grow as long as it takes less, since each touches most pages of the indexes once."""
 
 
 class Ingest:

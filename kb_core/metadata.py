@@ -66,6 +66,8 @@ def encode_metadata(metadata: Mapping[str, Any]) -> str:
     Plain JSON values stay what they are, so a database may look into the text; the others become an object with the key
     `$kb`, and a user's own object that has this key is wrapped, so that it can't be taken for one.
     """
+    if not metadata:
+        return "{}"
     try:
         text = _ENCODER.encode(metadata)
     except (TypeError, ValueError):  # a date, a Decimal, a float that is not finite

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
-from kb_core.analysis.characters import ASCII_WORD, clusters, is_unspaced, normalise, unicode_word
+from kb_core.analysis.characters import ASCII_WORD, clusters, is_unspaced, normalise, plain_typography, unicode_word
 from kb_core.analysis.stop_words import STOP_WORDS
 
 _VERSION = 1
@@ -99,6 +99,8 @@ class Analyzer:
 
         Terms hold no white space and at most a few hundred characters.
         """
+        if not text.isascii():
+            text = plain_typography(text)
         words = ASCII_WORD.findall(text) if text.isascii() else unicode_word().findall(normalise(text))
         return " ".join(map(self._cache.__getitem__, words)).split()
 

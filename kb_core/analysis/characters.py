@@ -38,6 +38,15 @@ _APOSTROPHE = re.compile("[\u02bc\u2018\u2019\u05f3\u05f4]")
 _HYPHEN = re.compile("\u2010")
 
 
+_TYPOGRAPHY = (
+    *((sign, " ") for sign in "\u00a0\u202f\u2009·¶§©®«»−–—“”„•→"),
+    ("’", "'"),
+    ("‘", "'"),
+    ("…", "..."),
+    ("\u00ad", ""),
+)
+
+
 def _spans(code_points: Iterable[int]) -> str:
     """Write ascending code points as the inside of a character class."""
     spans: list[list[int]] = []
@@ -89,6 +98,17 @@ def normalise(text: str) -> str:
     text = _mark_run().sub(lambda run: run[0][:30], text)
     text = _OPTIONAL.sub("", unicodedata.normalize("NFKC", text))
     return _HYPHEN.sub("-", _APOSTROPHE.sub("'", text))
+
+
+def plain_typography(text: str) -> str:
+    """Write the commonest signs beyond ASCII as `normalise` or the word pattern would take them anyhow.
+
+    English text is rarely all ASCII, and rarely has more than these; without them it takes the quick way.
+    """
+    for sign, plain in _TYPOGRAPHY:
+        if sign in text:
+            text = text.replace(sign, plain)
+    return text
 
 
 def is_unspaced(word: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_core.analysis import Analyzer
+from kb_core.analysis import Analyzer, characters
 from kb_core.documents import Chunk
 from kb_core.stores.tantivy import TantivyKeywordStore
 from tests.shared import JUDGED_SETS, needs
@@ -197,3 +197,12 @@ def test_judged_queries_find_what_was_judged_relevant(name: str, floor: float) -
         if int(relevance) > 0:
             judged[query][document] = int(relevance)
     assert _ndcg_at_10(TantivyKeywordStore(), documents, queries, judged) >= floor
+
+
+@pytest.mark.parametrize("sign", [sign for sign, _ in characters._TYPOGRAPHY])
+@pytest.mark.parametrize("pattern", ["a{}b", "a {} b", "{}a", "a{}", "1{}2", "a{}.b", "don{}t", "x.{}y", "#{}a é"])
+def test_the_quick_way_for_typography_gives_the_same_terms(sign, pattern):
+    text = pattern.format(sign)
+    slow = characters.unicode_word().findall(characters.normalise(text))
+    analyzer = Analyzer()
+    assert analyzer.terms(text) == [term for word in slow for term in analyzer.terms(word)]
