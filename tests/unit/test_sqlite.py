@@ -222,3 +222,17 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
     other.execute("ROLLBACK")
     other.close()
     store.close()
+
+
+def test_no_row_ever_refers_to_nothing(tmp_path):
+    store = SqliteMetadataStore(tmp_path / "kb.sqlite")
+    put(store, write("d", "one", "two"), write("e", "three"), write("f", "four"))
+    put(store, write("d", "two", "five"))
+    store.delete_chunks(["e-three"])
+    store.delete_documents(["f"])
+    store.attach_embeddings("other", switch_to={})
+    with sqlite3.connect(tmp_path / "kb.sqlite") as connection:
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    connection.close()
+    store.clear()
+    store.close()

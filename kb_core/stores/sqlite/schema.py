@@ -39,7 +39,7 @@ CREATE UNIQUE INDEX embeddings_by_text ON embeddings (text_hash, model);
 CREATE TABLE chunks (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
-    document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
+    document INTEGER NOT NULL REFERENCES documents (key),
     position INTEGER NOT NULL,
     start_char INTEGER NOT NULL,
     end_char INTEGER NOT NULL,
