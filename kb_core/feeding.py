@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from kb_core.documents import text_hash
 from kb_core.protocols import DocumentWrite, MetadataStore, Vectors
 from kb_core.threads import FEEDING
 from kb_core.views import Views
@@ -48,7 +47,7 @@ class Feeder:
         """
         before, self._before = self._before, revision
         chunks = [chunk for write in writes for chunk in write.chunks]
-        vectors = [embeddings.get(text_hash(chunk.content)) for chunk in chunks]
+        vectors = [embeddings.get(digest) for write in writes for digest in write.text_hashes]
         found = [vector for vector in vectors if vector is not None]
         if before is None or before + 1 != revision or len(found) < len(chunks):
             return

@@ -145,7 +145,11 @@ class Ingest:
 
     def _store(self, writes: Sequence[DocumentWrite]) -> None:
         embedder = self._slot.get()
-        texts = {text_hash(chunk.content): chunk.content for write in writes for chunk in write.chunks}
+        texts = {
+            digest: chunk.content
+            for write in writes
+            for digest, chunk in zip(write.text_hashes, write.chunks, strict=True)
+        }
         embeddings: dict[str, Vectors] = {}
         failure: EmbedderError | None = None
         try:

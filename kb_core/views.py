@@ -3,11 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 from kb_core.documents import Chunk
 from kb_core.errors import StoreError
 from kb_core.protocols import Changes, KeywordStore, MetadataStore, Vectors, VectorStore
+from kb_core.threads import INDEXING
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +72,12 @@ class Views:
             if {store_of_vectors.revision, store_of_keywords.revision} != {before}:
                 return
             try:
-                store_of_vectors.upsert(chunks, vectors)
-                store_of_vectors.commit(before + 1)
-                store_of_keywords.upsert(chunks)
-                store_of_keywords.commit(before + 1)
+                # Side by side: an index is trained without the GIL while texts are analysed with it.
+                indexing = INDEXING.submit(partial(_take, store_of_vectors, before + 1, chunks, vectors))
+                try:
+                    _take(store_of_keywords, before + 1, chunks)
+                finally:
+                    indexing.result()
             except Exception as error:  # noqa: BLE001  `catch_up` tries again, and says so if it fails again
                 _log.debug("a commit could not be fed: %r", error)
             else:
@@ -126,3 +130,8 @@ class Views:
         with self._lock:
             for store in self._stores or ():
                 store.close()
+
+
+def _take(store: Any, revision: int, *upserted: Any) -> None:
+    store.upsert(*upserted)
+    store.commit(revision)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from kb_core.documents import Chunk, Document
+from kb_core.documents import Chunk, Document, text_hash
 from kb_core.filters import Filter
 from kb_core.protocols.matching import Vectors
 
@@ -17,6 +18,11 @@ class DocumentWrite:
     chunks: Sequence[Chunk]
     content_hash: str
     """Of content, source, metadata and chunking: equal means nothing to do."""
+
+    @cached_property
+    def text_hashes(self) -> list[str]:
+        """`text_hash` of the content of each chunk."""
+        return [text_hash(chunk.content) for chunk in self.chunks]
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Rows of `kb.sqlite` as values, and values as rows."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from kb_core.documents import Chunk, text_hash
+from kb_core.documents import Chunk, inherited_metadata
 from kb_core.metadata import decode_metadata, encode_metadata
 from kb_core.protocols import DocumentInfo, DocumentWrite, Vectors
 
@@ -23,11 +23,12 @@ def extra_of(chunk: Chunk, inherited: Mapping[str, Any]) -> str | None:
     return encode_metadata(extra) if extra else None
 
 
-def chunk_row(chunk: Chunk, inherited: Mapping[str, Any]) -> tuple[str, int, int, int, bytes, str | None, str]:
-    """Give id, position, start, end, text hash, extra metadata and content of a chunk."""
-    digest = bytes.fromhex(text_hash(chunk.content))
-    extra = extra_of(chunk, inherited)
-    return chunk.id, chunk.index, chunk.start_char, chunk.end_char, digest, extra, chunk.content
+def chunk_rows(write: DocumentWrite) -> Iterator[tuple[str, int, int, int, bytes, str | None, str]]:
+    """Give id, position, start, end, text hash, extra metadata and content of each chunk."""
+    inherited = inherited_metadata(write.document)
+    for chunk, digest in zip(write.chunks, write.text_hashes, strict=True):
+        extra = extra_of(chunk, inherited)
+        yield chunk.id, chunk.index, chunk.start_char, chunk.end_char, bytes.fromhex(digest), extra, chunk.content
 
 
 def chunk_from_row(row: tuple[Any, ...]) -> Chunk:

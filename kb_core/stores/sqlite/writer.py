@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from kb_core.documents import inherited_metadata, text_hash
+from kb_core.documents import text_hash
 from kb_core.protocols import DocumentWrite, Vectors
 from kb_core.stores.sqlite import rows
 
@@ -101,8 +101,7 @@ class Commit:
             else:
                 columns["key"] = next_key + len(new_documents)
                 new_documents.append(columns)
-            inherited = inherited_metadata(write.document)
-            chunks.extend((former, columns["key"], rows.chunk_row(chunk, inherited)) for chunk in write.chunks)
+            chunks.extend((former, columns["key"], row) for row in rows.chunk_rows(write))
         self._connection.executemany(_INSERT_DOCUMENT, new_documents)
         embeddings = self._embeddings({row[4] for _, _, row in chunks})
         self._connection.executemany(
