@@ -1,18 +1,18 @@
-"""Feeds the views with what was just stored, while the next documents are cut, embedded and stored."""
+"""Feeds the views with what was just stored, so that they need not read it back."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
 
 import numpy as np
 
 from kb_core.protocols import DocumentWrite, MetadataStore, Vectors
-from kb_core.threads import FEEDING
 from kb_core.views import Views
 
 
 class Feeder:
-    """Hands the commits of one `add` to the views, one at a time, in a thread.
+    """Hands the commits of one `add` to the views.
+
+    In the caller's thread: beside the next documents, which are cut and stored with the GIL held for most of the time,
+    it took longer.
 
     Only a commit of new documents, with all of their embeddings, that no other writer came before, is known in full
     from memory. Any other is left to `Views.catch_up`, which reads it from the truth.
@@ -26,7 +26,6 @@ class Feeder:
         self._truth = truth
         self._views = views
         self._before: int | None = None
-        self._running: Future[None] | None = None
 
     def note_revision(self, *, is_first: bool) -> None:
         """Note what the truth is at before documents are looked up, where they are the first of a commit."""
@@ -38,7 +37,7 @@ class Feeder:
         self._before = None
 
     def feed(self, revision: int, writes: Sequence[DocumentWrite], embeddings: Mapping[str, Vectors]) -> None:
-        """Start to feed a commit, once the one before it is done.
+        """Feed a commit.
 
         Args:
             revision: The commit's.
@@ -51,11 +50,4 @@ class Feeder:
         found = [vector for vector in vectors if vector is not None]
         if before is None or before + 1 != revision or len(found) < len(chunks):
             return
-        self.finish()
-        self._running = FEEDING.submit(partial(self._views.feed, before, chunks, np.stack(found)))
-
-    def finish(self) -> None:
-        """Wait for what is being fed."""
-        if self._running is not None:
-            self._running.result()
-            self._running = None
+        self._views.feed(before, chunks, np.stack(found))

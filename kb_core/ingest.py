@@ -123,7 +123,6 @@ class Ingest:
             EmbedderError: See `add`.
         """
         self._commit()
-        self._feeder.finish()
         self._embed_pending()
         return self.report
 

@@ -42,7 +42,6 @@ class Pool:
 
 # Their own pools: the event loop's default one is shared by the whole program, and a slow embedder would starve it.
 MATCHERS = Pool(16, "kb-matcher")
-FEEDING = Pool(4, "kb-feeding")
 INDEXING = Pool(4, "kb-indexing")
 _TWINS = Pool(16, "kb-async")
 
