@@ -93,7 +93,8 @@ class Ingest:
         if not chunks:
             self._take_blank(document, is_known=is_known)
             return
-        if document.id in self._writes:  # twice in one call: the last one counts
+        if document.id in self._writes:
+            self.report.warnings.append(f"the document id {document.id!r} was given twice: the last one counts")
             self.report.chunks -= len(self._writes[document.id].chunks)
         elif is_known:
             self.report.updated += 1
@@ -163,8 +164,9 @@ class Ingest:
         revision = self.truth.put(writes, fingerprint=fingerprint, embeddings=embeddings)
         self._feeder.feed(revision, writes, {**stored, **embeddings})
         if failure is not None:
+            reason = str(failure).rstrip(".")
             raise type(failure)(
-                f"{failure} Nothing is lost: the {len(writes)} documents at hand are stored and found by keyword; the "
+                f"{reason}. Nothing is lost: the {len(writes)} documents at hand are stored and found by keyword; the "
                 "next add embeds what is missing."
             ) from failure
 

@@ -108,12 +108,19 @@ def _existing(paths: tuple[str, ...]) -> "tuple[list[Path], AddReport]":
     for path in paths:
         if path == STDIN:
             continue
-        if "\0" not in path and Path(path).exists():
+        if _exists(path):
             there.append(Path(path))
         else:
             reason = "there is no such file or folder; a text is added with --text"
             report.failed.append(Failure(source=source_name(path), reason=reason))
     return there, report
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # longer than a name can be, or with a NUL
+        return False
 
 
 def _add_all(

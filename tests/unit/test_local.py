@@ -192,6 +192,13 @@ def test_numpy_scalars_become_plain_numbers(make_kb):
     assert [type(metadata[key]) for key in "nfb"] == [int, float, bool]
 
 
+def test_an_id_given_twice_in_one_call_is_said(make_kb):
+    kb = make_kb(embedder=WordEmbedder())
+    report = kb.add_documents([Document(id="Q", content=text, source=text) for text in ("one", "two")])
+    assert (report.added, report.chunks) == (1, 1)
+    assert report.warnings == ["the document id 'Q' was given twice: the last one counts"]
+
+
 # -- paths
 
 

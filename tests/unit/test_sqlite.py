@@ -44,6 +44,19 @@ def test_files_are_private(tmp_path):
     store.close()
 
 
+def test_every_folder_that_is_made_is_private(tmp_path):
+    store = SqliteMetadataStore(tmp_path / "a" / "b" / "kb.sqlite")
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")} == {0o700}
+    store.close()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    for path in (tmp_path / "file" / "kb.sqlite", tmp_path):
+        with pytest.raises(StoreError, match="cannot be written"):
+            SqliteMetadataStore(path)
+
+
 def test_a_newer_schema_is_refused_and_left_untouched(tmp_path):
     path = tmp_path / "kb.sqlite"
     SqliteMetadataStore(path).close()

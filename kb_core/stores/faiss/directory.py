@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kb_core.stores.faiss.manifest import FileEntry, Manifest
+from kb_core.stores.folders import make_private
 from kb_core.stores.lock import file_lock
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Directory:
         self.path = path
         self.read_only = read_only
         if not read_only:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path)
 
     def lock(self, wait_s: float = 0.0) -> AbstractContextManager[bool]:
         """Keep other processes from writing; see `file_lock`."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from kb_core.errors import SourceNotFoundError, StoreError, StoreLockedError, StoreReadOnlyError
+from kb_core.stores.folders import make_private
 from kb_core.stores.sqlite import schema
 
 MAX_IDLE = 8
@@ -64,14 +65,22 @@ class Database:
                 raise SourceNotFoundError(f"there is no knowledge base at {self.path}")
             self._snapshot = self._unlocked_snapshot()
         else:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._make_file(self.path)
         with self.read() as connection, self._translated():
             if self.read_only:
                 schema.check_readable(connection, str(self.path))
             else:
                 schema.prepare(connection, str(self.path))
                 self._set_journal_mode(connection)
+
+    def _make_file(self, path: Path) -> None:
+        try:
+            make_private(path.parent)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written: {error.strerror}. To search it only, open it with read_only=True"
+            ) from error
 
     def _unlocked_snapshot(self) -> tuple[int, int] | None:
         """Identify the file's state where no writer has it open; None where one may.

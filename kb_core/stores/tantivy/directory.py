@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kb_core.stores.folders import make_private
 from kb_core.stores.lock import file_lock
 from kb_core.stores.tantivy.schema import SCHEMA_VERSION, register_tokenizer
 
@@ -112,7 +113,7 @@ class IndexDirectory:
 
     def lock(self) -> AbstractContextManager[bool]:
         """Try to become the one process that writes; yields whether it worked."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path)
         return file_lock(self.path / "lock")
 
     def new_generation(self) -> str:
