@@ -44,10 +44,11 @@ class Feeder:
             writes: All that it stored.
             embeddings: By text hash; those of all its chunks, or it is skipped.
         """
-        before, self._before = self._before, revision
+        before, self._before = self._before, None
         chunks = [chunk for write in writes for chunk in write.chunks]
         vectors = [embeddings.get(digest) for write in writes for digest in write.text_hashes]
         found = [vector for vector in vectors if vector is not None]
         if before is None or before + 1 != revision or len(found) < len(chunks):
             return
+        self._before = revision  # nobody else has written since the documents were looked up
         self._views.feed(before, chunks, np.stack(found))
